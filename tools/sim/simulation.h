@@ -191,6 +191,7 @@ class Simulation final : public CompletionSink, public DatagramSink, public IncL
   std::vector<Partition*> home_;       ///< by device
   std::vector<Witness*> witnesses_;    ///< by partition
   std::vector<std::uint32_t> due_;     ///< partitions with something to do
+  std::uint64_t fired_ = 0;            ///< fired() when a window last ended
   std::uint64_t fired_in_window_ = 0;  ///< the last one that was not cut short
   std::unique_ptr<Crew> crew_;         ///< nullptr: one thread
   EventQueue changes_;                 ///< what happens to the network as a whole, before packets move

@@ -4,6 +4,7 @@
 // How a run goes on: all partitions run up to a time until which none of them can hear of what another does meanwhile,
 // on one thread or on several, and meet there.
 #include <algorithm>
+#include <utility>
 
 #include "tools/sim/simulation.h"
 
@@ -95,10 +96,10 @@ bool Simulation::advance() {
   TimeNs until = std::min((next / window + 1) * window, next_change);
   const bool cut_short = next_look < until;
   if (cut_short) until = next_look + 1;
-  const std::uint64_t fired_before = fired();
   run_partitions(until);
+  const std::uint64_t fired_before = std::exchange(fired_, fired());
   // A window that a look has cut short says nothing of the whole one that follows.
-  if (!cut_short) fired_in_window_ = fired() - fired_before;
+  if (!cut_short) fired_in_window_ = fired_ - fired_before;
   for (const auto& partition : partitions_) partition->hand_over();
   observer_.hear(witnesses_);
   now_ = until - 1;
@@ -108,16 +109,15 @@ bool Simulation::advance() {
 
 bool Simulation::run(const std::function<bool()>& stop) {
   const std::uint64_t all = experiment_.plan.transfers.size();
-  std::uint64_t asked_at = fired();
+  std::uint64_t asked_at = fired_ = fired();
   while (!limit_reached_) {
     const PartitionCounters sum = counted();
     if (sum.ended + sum.failed >= all) break;
     if (std::any_of(partitions_.begin(), partitions_.end(), [](const auto& p) { return p->asks_to_stop(); })) break;
     if (!advance()) break;
-    const std::uint64_t fired_now = fired();
-    if (fired_now - asked_at < kStopEvery) continue;
+    if (fired_ - asked_at < kStopEvery) continue;
     if (stop()) break;
-    asked_at = fired_now;
+    asked_at = fired_;
   }
   return counted().ended == all;
 }
