@@ -149,7 +149,7 @@ nic: { transport: irn, nack_is_cnp: false, mtu: 1000 }
 )";
 
 nlohmann::ordered_json storage_over(const std::string& topology, const std::string& load, const std::string& policy,
-                                    const std::string& ms = "2") {
+                                    const std::string& ms = "2", const std::string& gemma = "{}") {
   const std::string cdf = WEFT_SOURCE_DIR "/bench/papers/cdf/alistorage2019.txt";
   const std::string workload =
       "workload: { kind: poisson, load: " + load + ", duration_ms: " + ms + ", cdf: " + cdf + " }\n";
@@ -164,10 +164,11 @@ nlohmann::ordered_json storage_over(const std::string& topology, const std::stri
     tag =
         "{lb_tag: {uplinks: [uplinks], link_mbps: 100000, gemma: {}}}, rdma_track, "
         "{reorder: {uplinks: [uplinks], max_qp_packets: 4096, max_packets: 16384, max_kb: 16384}}, ";
-    above = "[parse, {lb_tag: {link_mbps: 100000, gemma: {}}}, l3, {lb: {policy: gemma}}]";
+    above = "[parse, {lb_tag: {link_mbps: 100000, gemma: {}}}, l3, {lb: {policy: gemma, gemma: " + gemma + "}}]";
   }
-  return run_text(topology + workload, {{"switch.pipeline", "[parse, " + tag + "l3, {lb: {policy: " + policy + "}}]"},
-                                        {"switch.pipeline_above", above}});
+  const std::string lb = "{lb: {policy: " + policy + ", gemma: " + gemma + "}}";
+  return run_text(topology + workload,
+                  {{"switch.pipeline", "[parse, " + tag + "l3, " + lb + "]"}, {"switch.pipeline_above", above}});
 }
 
 double slowdown(const nlohmann::ordered_json& report) {
@@ -233,9 +234,10 @@ nic: { transport: irn, nack_is_cnp: false, mtu: 1000 }
 }
 
 // Of a leaf-spine and of a fat tree, whose switches in between choose as well.
-void expect_gemma_is_better(const std::string& topology, const std::string& load, double than_ecmp) {
+void expect_gemma_is_better(const std::string& topology, const std::string& load, double than_ecmp,
+                            const std::string& options = "{}") {
   const auto ecmp = storage_over(topology, load, "ecmp", "1");
-  const auto gemma = storage_over(topology, load, "gemma", "1");
+  const auto gemma = storage_over(topology, load, "gemma", "1", options);
   EXPECT_LT(slowdown(gemma), than_ecmp * slowdown(ecmp));
   EXPECT_GT(counted(gemma, "gemma_reroutes"), 50u);
   EXPECT_GT(tags(gemma, "gemma_reports"), 200u);
@@ -258,11 +260,11 @@ TEST(LoadBalancing, GemmaLeavesTheSlowPathAndPutsInOrderWhatOvertook) {
 TEST(LoadBalancing, GemmaWorksInAFatTree) {
   if (weft::testing::kSanitized)
     GTEST_SKIP() << "takes minutes under a sanitizer, which has seen the code in the leaf-spine";
-  // Two uplinks a switch, and so little load: there is nothing to gain, and nothing may be lost by it.
+  // With the default guard, which is for larger networks, it is 3 % behind ECMP here.
   expect_gemma_is_better(
       "topology: { kind: fat_tree, k: 4, link_gbps: 100, delay_ns: 1000 }\n"
       "nic: { transport: irn, nack_is_cnp: false, mtu: 1000 }\n",
-      "0.5", 1.05);
+      "0.5", 1.0, "{guard_us: 8}");
 }
 
 // 32 leaves: a report is longer than the headers of any packet.
