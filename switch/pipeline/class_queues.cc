@@ -27,7 +27,7 @@ constexpr std::uint8_t kCe = static_cast<std::uint8_t>(wire::Ecn::ce);
 
 // Of a packet that is classified.
 qos::PacketClass class_of(const rte_mbuf* m) noexcept {
-  return {static_cast<std::uint8_t>(meta(m).queue_class)};
+  return {meta(m).queue_class};
 }
 
 }  // namespace
@@ -227,7 +227,11 @@ std::uint32_t ClassQueues::admit_all(rte_mbuf* const* packets, std::uint32_t cou
       refused[out++] = m;
       continue;
     }
-    const Admission verdict = buffer.admit<kShared>(groups[group], state_[queue], m->pkt_len);
+    Admission verdict = buffer.admit<kShared>(groups[group], state_[queue], m->pkt_len);
+    if (pm.had_room && (verdict == Admission::group_limit || verdict == Admission::headroom_full)) [[unlikely]] {
+      buffer.charge(groups[group], state_[queue], m->pkt_len);
+      verdict = Admission::admitted;
+    }
     if (verdict == Admission::admitted) [[likely]] {
       if (queues_[queue].push(*context_.blocks, {m, m->pkt_len, group, ecn})) [[likely]] {
         waiting_ |= static_cast<std::uint8_t>(1u << queue);

@@ -73,8 +73,14 @@ struct QosContext {
   /// The same for one that is classified.
   [[nodiscard]] std::uint16_t group_of(const rte_mbuf* m) const noexcept {
     const PortIndex in = std::min(meta(m).in_port, static_cast<PortIndex>(buffer.port_count()));
-    const qos::PacketClass place{static_cast<std::uint8_t>(meta(m).queue_class)};
-    return static_cast<std::uint16_t>(in * qos::kClasses + place.group());
+    return static_cast<std::uint16_t>(in * qos::kClasses + qos::PacketClass{meta(m).queue_class}.group());
+  }
+  /// Charges a packet to its group. One that had room keeps it: see PacketRoute::had_room.
+  [[nodiscard]] qos::Admission admit_to_group(const rte_mbuf* m, qos::SharedBuffer::Group& group) const noexcept {
+    const qos::Admission verdict = buffer.admit_to_group(group, m->pkt_len);
+    if (verdict == qos::Admission::admitted || !meta(m).had_room) return verdict;
+    buffer.charge(group, m->pkt_len);
+    return qos::Admission::admitted;
   }
 };
 

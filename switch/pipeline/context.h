@@ -86,8 +86,8 @@ class Context {
   /// packet keeps its in_port, length and class until release().
   /// @return false when its group has no room: the packet must not wait
   [[nodiscard]] bool charge(rte_mbuf* m) noexcept;
-  /// Gives back the room of a packet that charge() let wait: before it goes on (admission charges it again) or is
-  /// dropped. A stage that charges packets lists them in Stage::for_each_charged().
+  /// Gives back the room of a packet that charge() let wait: before it goes on (admission charges it again, whatever
+  /// limits its group has by then) or is dropped. A stage that charges packets lists them in Stage::for_each_charged().
   void release(rte_mbuf* m) noexcept;
 
   /// Stage::on_timer() is called once with `token` at this time, or as soon as the worker can after it. Asking again

@@ -32,7 +32,10 @@ struct PacketRoute {
   std::uint32_t next_hop = 0;     ///< l3: index of the next hop, or of the group when out_port is kGroupPort
   std::uint8_t stage = 0;         ///< ring to another worker: index of the ingress stage to go on with
   std::uint8_t switch_index = 0;  ///< ring to another worker: the switch it belongs to
-  std::uint16_t queue_class = 0;  ///< traffic class of the egress queue
+  std::uint8_t queue_class = 0;   ///< traffic class of the egress queue
+  /// It had room in the shared buffer, which was given back so that admission charges it again: limits that have become
+  /// lower meanwhile must not drop it now.
+  bool had_room = false;
   /// rdma_track: its handle of the packet's QP entry on this worker; 0 when untracked. With kOwnFlow: the packet's flow
   /// as the stage that made it numbers its own, which l3 knows again; for rdma_track it is untracked.
   std::uint32_t qp_handle = 0;

@@ -98,7 +98,9 @@ bool Context::charge(rte_mbuf* m) noexcept {
 }
 
 void Context::release(rte_mbuf* m) noexcept {
-  if (pipeline_.qos_ != nullptr) pipeline_.release_group(m);
+  if (pipeline_.qos_ == nullptr) return;
+  pipeline_.release_group(m);
+  meta(m).had_room = true;
 }
 
 bool Context::path_up(PortIndex port) const noexcept {

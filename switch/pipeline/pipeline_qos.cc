@@ -144,7 +144,7 @@ void Pipeline::charge_handoffs(TimeNs now) noexcept {
 
 bool Pipeline::charge_handoff(TimeNs now, rte_mbuf* m) noexcept {
   qos::SharedBuffer::Group& group = qos_->context.buffer.groups()[qos_->context.group_of(m)];
-  const qos::Admission verdict = qos_->context.buffer.admit_to_group(group, m->pkt_len);
+  const qos::Admission verdict = qos_->context.admit_to_group(m, group);
   wake_owners(&m, 1);
   if (verdict == qos::Admission::admitted) [[likely]]
     return true;
@@ -162,7 +162,10 @@ void Pipeline::push_handoff(TimeNs now, std::uint16_t worker, rte_mbuf* m) noexc
 
 void Pipeline::release_groups(rte_mbuf* const* packets, std::uint32_t count) noexcept {
   qos::GroupSums& sums = qos_->context.sums;
-  for (std::uint32_t i = 0; i < count; ++i) sums.add(qos_->context.group_of(packets[i]), packets[i]->pkt_len);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    sums.add(qos_->context.group_of(packets[i]), packets[i]->pkt_len);
+    meta(packets[i]).had_room = true;
+  }
   qos_->context.buffer.release(sums, qos_->context.credit);
   sums.clear();
 }

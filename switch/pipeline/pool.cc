@@ -79,6 +79,7 @@ rte_mbuf* replicate(rte_mempool* pool, rte_mbuf* m) noexcept {
   copy->data_len = own;
   copy->pkt_len = own;
   meta(copy) = meta(m);
+  meta(copy).had_room = false;
   if (own == m->pkt_len) return copy;
 
   rte_mbuf* rest = rte_pktmbuf_clone(m, pool);

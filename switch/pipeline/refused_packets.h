@@ -77,7 +77,7 @@ class RefusedPackets {
 
  private:
   static unsigned queue_of(const rte_mbuf* m) noexcept {
-    return qos::PacketClass{static_cast<std::uint8_t>(meta(m).queue_class)}.queue();
+    return qos::PacketClass{meta(m).queue_class}.queue();
   }
   static bool is_of(const rte_mbuf* m, std::uint8_t queues) noexcept { return (queues >> queue_of(m) & 1) != 0; }
 

@@ -250,6 +250,27 @@ TEST(LosslessWorkersFrames, ABurstForOthersGetsInAsFarAsItsGroupHasRoom) {
   EXPECT_EQ(w.imbalance(), "");
 }
 
+TEST(LosslessWorkersFrames, WhatARingHoldsIsNotLostThoughItsGroupMayHaveLessByNow) {
+  qos::Settings settings = small_pool(4, 2);
+  for (qos::PortSettings& port : settings.ports) port.group[kLossless].headroom_bytes = 5 * kFrameBytes;
+  settings.pool_bytes = qos::own_bytes(settings) + 3000 * kFrameBytes;
+  Workers w(2, 4, settings);
+  const qos::SharedBuffer& buffer = *w.state->buffer();
+  const auto fill = [&](PortIndex port) {
+    for (unsigned i = 0; !buffer.xoff(buffer.group(port, kLossless)); ++i) w.arrive(port, flows(port)[i % 16]);
+  };
+  // Worker 0 has half of the flows and port 0, and stands still.
+  fill(1);
+  const std::uint64_t before = buffer.group(1, kLossless).bytes.value();
+  fill(3);
+  ASSERT_GT(before, buffer.threshold(buffer.group(1, kLossless).limit) + 10 * kFrameBytes) << "shows nothing";
+  ASSERT_EQ(w.all_dropped(), 0u);
+  w.advance_to(w.now + 10'000'000);
+  EXPECT_EQ(w.all_dropped(), 0u);
+  EXPECT_EQ(buffer.shared_used(), 0u);
+  EXPECT_EQ(w.imbalance(), "");
+}
+
 TEST(LosslessWorkersFrames, ABurstOfOthersGetsInAsFarAsItsQueueHasRoom) {
   constexpr std::uint64_t kRoom = 30;
   qos::Settings settings = small_pool(4, 2);
@@ -307,43 +328,8 @@ TEST(LosslessWorkersFrames, TheOwnerOfAPortIsWokenWhenAnotherWorkerFillsAGroupOf
   EXPECT_EQ(w.sources[2].pauses, 1u);
 }
 
-// A stage in front of the forwarding one that holds what has room until it is told to let go.
-struct Holder {
-  std::vector<rte_mbuf*> held;
-  bool go = false;
-
-  Script script() {
-    return {
-        .ingress =
-            [this](Context& context, Batch& batch) {
-              for (std::uint16_t i = 0; i < batch.size; ++i) {
-                if (batch.packet[i]->pkt_len < kFrameBytes || !context.charge(batch.packet[i])) continue;
-                held.push_back(batch.packet[i]);
-                batch.remove(i);
-              }
-            },
-        .deadline = [this](std::uint16_t worker) { return go && worker == 1 && !held.empty() ? TimeNs{0} : kNever; },
-        .timer =
-            [this](Context& context) {
-              for (rte_mbuf* m : std::exchange(held, {})) {
-                context.release(m);
-                context.resume(m);
-              }
-            },
-        .held = [this](std::uint16_t worker) { return worker == 1 ? held.size() : 0; },
-        .flush =
-            [this](Context& context) {
-              if (context.worker != 1) return;
-              for (rte_mbuf* m : std::exchange(held, {})) {
-                context.release(m);
-                context.drop(m, DropReason::shutdown);
-              }
-            }};
-  }
-};
-
 TEST(LosslessWorkersFrames, WhatAStageHoldsPausesTheSenderWhoeverOwnsItsPort) {
-  Holder holder;
+  Holder holder{.from = 2, .worker = 1};
   QosRig w({{"parse", parse_and_forward()}, {"holder", holder.script()}}, [] {
     RigOptions o = qos_options(small_pool(4, 2), kMbps);
     o.workers = 2;

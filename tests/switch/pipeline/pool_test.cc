@@ -106,6 +106,16 @@ TEST_P(PoolTest, ACopyHasTheSameBytesAndMeta) {
   }
 }
 
+TEST_P(PoolTest, ACopyHadNoRoomOfItsOwn) {
+  rte_mbuf* m = frame_of({100});
+  meta(m).had_room = true;
+  rte_mbuf* copy = replicate(pool.get(), m);
+  ASSERT_NE(copy, nullptr);
+  EXPECT_FALSE(meta(copy).had_room);
+  rte_pktmbuf_free(m);
+  rte_pktmbuf_free(copy);
+}
+
 TEST_P(PoolTest, HeaderBytesAreTheCopysOwnAndThePayloadIsShared) {
   rte_mbuf* m = frame_of({1000});
   rte_mbuf* copy = replicate(pool.get(), m);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "switch/pipeline/class_queues.h"
@@ -177,6 +178,44 @@ class Host {
   TimeNs gap_ns_;
   TimeNs next_;
   TimeNs paused_until_ = 0;
+};
+
+/// A stage behind the forwarding one that lets packets of one port, on one worker, wait until it is told to let go: all
+/// for which there is room.
+struct Holder {
+  PortIndex from = 0;
+  std::uint16_t worker = 0;
+  bool go = false;
+  std::vector<rte_mbuf*> held{};
+
+  Script script() {
+    return {.ingress =
+                [this](Context& context, Batch& batch) {
+                  for (std::uint16_t i = 0; i < batch.size; ++i) {
+                    rte_mbuf* m = batch.packet[i];
+                    if (meta(m).in_port != from || !context.charge(m)) continue;
+                    held.push_back(m);
+                    batch.remove(i);
+                  }
+                },
+            .deadline = [this](std::uint16_t w) { return go && w == worker && !held.empty() ? TimeNs{0} : kNever; },
+            .timer = [this](Context& context) { let_go(context, [&](rte_mbuf* m) { context.resume(m); }); },
+            .held = [this](std::uint16_t w) { return w == worker ? held.size() : 0; },
+            .flush =
+                [this](Context& context) {
+                  if (context.worker != worker) return;
+                  let_go(context, [&](rte_mbuf* m) { context.drop(m, DropReason::shutdown); });
+                }};
+  }
+
+ private:
+  template <typename F>
+  void let_go(Context& context, F&& to) {
+    for (rte_mbuf* m : std::exchange(held, {})) {
+      context.release(m);
+      to(m);
+    }
+  }
 };
 
 }  // namespace weft::pipeline
