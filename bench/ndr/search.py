@@ -99,7 +99,7 @@ class Bounds:
         return losses[min(len(losses) - 1, int(len(losses) * (1 - goal.exceed_ratio)))]
 
 
-def measured(measure, rate_pps, seconds, short=0.005, tries=3):
+def measured(measure, rate_pps, seconds, short=0.005, tries=10):
     """A trial in which the generator did what it was told; SearchError when it never does."""
     for _ in range(tries):
         trial = measure(rate_pps, seconds)
@@ -119,7 +119,7 @@ def highest_sent(measure, highest_pps, seconds=1.0, step=0.85, least=0.05):
     rate_pps = highest_pps
     while True:
         try:
-            measured(measure, rate_pps, seconds)
+            measured(measure, rate_pps, seconds, tries=3)
             return rate_pps
         except SearchError:
             if rate_pps * step < highest_pps * least:

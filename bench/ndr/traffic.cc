@@ -35,9 +35,9 @@ namespace {
 
 constexpr std::uint16_t kBurst = 32, kDescriptors = 1024;
 constexpr std::uint32_t kBuffers = 16384, kCache = 256;
-/// Frames that may be sent late at once, when the thread had to wait for its CPU: a burst that is larger would lose
-/// frames in a device that is fast enough.
-constexpr double kLateFrames = 64;
+/// Frames that may be sent late at once, when the thread had to wait for its CPU: a quarter of a device's ring, because
+/// a burst that is much larger would lose frames in a device that is fast enough.
+constexpr double kLateFrames = 256;
 constexpr double kDrainS = 0.5, kQuietS = 0.05, kConnectS = 20;
 constexpr std::uint32_t kFirstQpn = 0x100;
 /// Ethernet, IPv4, UDP, BTH; the stamp follows.

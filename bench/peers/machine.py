@@ -204,6 +204,26 @@ def prefer_workers(pids, cpu, limit_s, running=lambda: True):
                     found = True
 
 
+@contextlib.contextmanager
+def all_of_their_cpus(path="/proc/sys/kernel/sched_rt_runtime_us", settle_s=0.06):
+    """Meanwhile real-time threads have all of their CPUs, where the kernel otherwise stops those that never sleep for
+    50 ms of each second: packets are lost then, and none are sent. For seconds only: what else is to run there waits.
+    """
+    with open(path, encoding="ascii") as file:
+        before = file.read()
+    _write(path, "-1")
+    try:
+        time.sleep(settle_s)  # a thread that is stopped right now goes on
+        yield
+    finally:
+        _write(path, before)
+
+
+def _write(path, text):
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
+
+
 class CpuWatch:
     """CPU use of a process's busiest thread, the worker, and of everybody else from construction to stop()."""
 

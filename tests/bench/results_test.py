@@ -7,6 +7,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -319,6 +320,16 @@ class PreferWorkersTest(unittest.TestCase):
         started = time.monotonic()
         machine.prefer_workers({os.getpid()}, 10_000, 20, lambda: False)
         self.assertLess(time.monotonic() - started, 10)
+
+
+class AllOfTheirCpusTest(unittest.TestCase):
+    def test_the_limit_is_lifted_and_comes_back_whatever_happens(self):
+        path = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "limit"
+        path.write_text("950000\n", encoding="ascii")
+        with self.assertRaises(KeyError), machine.all_of_their_cpus(path, settle_s=0):
+            self.assertEqual(path.read_text(encoding="ascii"), "-1")
+            raise KeyError
+        self.assertEqual(path.read_text(encoding="ascii"), "950000\n")
 
 
 class CoreSpeedTest(unittest.TestCase):
