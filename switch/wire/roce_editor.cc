@@ -6,6 +6,7 @@
 
 #include "switch/wire/checksum.h"
 #include "switch/wire/hash.h"
+#include "switch/wire/rss.h"
 
 namespace weft::wire {
 namespace {

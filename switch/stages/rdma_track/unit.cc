@@ -434,19 +434,16 @@ bool QpTracker::has_aged(std::uint32_t position, std::uint32_t tick) const noexc
   return !e.paired() || idle_since(e.peer, tick);
 }
 
-// Both directions of a pair go to the same worker at any time, so with `steer: qp` they go together.
+// Both directions of a pair go together: one that stayed a moment longer would be shown as if it had never been paired,
+// and with `steer: qp` both go to the same worker at any time.
 void QpTracker::remove(std::uint32_t position) noexcept {
-  if (steering_ != nullptr) {
-    const std::uint32_t peer = table_.entry(position).peer;
-    unsteer(position);
-    if (peer != QpEntry::kNoPeer) {
-      unsteer(peer);
-      erase(peer);
-      counters_.add(TrackCounter::qps_aged);
-    }
+  const std::uint32_t peer = table_.entry(position).peer;
+  const std::uint32_t entries[] = {position, peer};
+  for (const std::uint32_t one : std::span(entries, peer == QpEntry::kNoPeer ? 1 : 2)) {
+    if (steering_ != nullptr) unsteer(one);
+    erase(one);
+    counters_.add(TrackCounter::qps_aged);
   }
-  erase(position);
-  counters_.add(TrackCounter::qps_aged);
 }
 
 void QpTracker::erase(std::uint32_t position) noexcept {

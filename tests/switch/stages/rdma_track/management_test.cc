@@ -73,6 +73,22 @@ TEST(RdmaTrackManagement, ClosedConnectionsGoEarlier) {
   EXPECT_EQ(rig.tracker.table().size(), 0u);
 }
 
+TEST(RdmaTrackManagement, BothDirectionsOfAClosedConnectionGoAtOnce) {
+  // In a table that is looked at in many slices.
+  TrackRig rig({.max_qps = 100000, .closed_timeout_s = 20});
+  for (unsigned i = 0; i < 20; ++i) {
+    const std::string a = "10.1.0." + std::to_string(i + 1);
+    rig.burst(exchange(a));
+    rig.burst({cm(kB, a, dreq(2, 1, kQpA)), cm(a, kB, drep(1, 2))});
+  }
+  const tables::QpTable& table = rig.tracker.table();
+  for (int step = 0; step < 40'000 && table.size() != 0; ++step) {
+    rig.advance_ticks(1);
+    ASSERT_EQ(table.size() % 2, 0u);
+  }
+  EXPECT_EQ(rig.count(TrackCounter::qps_aged), 40u);
+}
+
 TEST(RdmaTrackManagement, ANewConnectionOnAnOldQpnStartsFromZero) {
   TrackRig rig;
   rig.burst(exchange());
