@@ -63,13 +63,15 @@ class Image(unittest.TestCase):
         sys.path.insert(0, str(HERE))
         self.addCleanup(sys.path.remove, str(HERE))
         import guest_packages  # pylint: disable=import-outside-toplevel
+        import image_contents  # pylint: disable=import-outside-toplevel
         programs = self.folder / "bin"
         programs.mkdir()
         (programs / "mmdebstrap").write_text(MMDEBSTRAP, encoding="ascii")
         (programs / "mmdebstrap").chmod(0o755)
         self.cache = self.folder / "cache"
-        modules = " ".join(f"{name}:" for name in guest_packages.MODULES) + " base_of_nvme: nvme_rdma:base-of-nvme"
-        modules += " nvmet_rdma:"
+        needs = {name: "" for name in (*guest_packages.MODULES, *image_contents.QP_AGENT_MODULES)}
+        needs |= {"base_of_nvme": "", "nvme_rdma": "base-of-nvme"}
+        modules = " ".join(f"{name}:{needed}" for name, needed in needs.items())
         self.environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "MODULES": modules,
                             "WEFT_GUEST_CACHE": str(self.cache), "CALLS": str(self.folder / "calls")}
 

@@ -43,6 +43,21 @@ echo ipv4 >$port/addr_adrfam
 echo %s >$port/addr_traddr
 echo 4420 >$port/addr_trsvcid
 ln -s $subsystem $port/subsystems/weft"""
+# A file of 1 MiB in a file system that NFS offers by RDMA. The kernel asks who may have it through these channels, and
+# is told before it asks, so that no mountd is needed. %s: the client's address.
+NFS_SERVER = """set -e
+mkdir /srv
+mount -t tmpfs none /srv
+dd if=/dev/urandom of=/srv/file bs=64k count=16
+mount -t nfsd nfsd /proc/fs/nfsd
+never=2147483647 flags=$((0x2 | 0x10 | 0x400 | 0x2000)) # insecure, async, no_subtree_check, fsid=0
+echo "nfsd %s $never weft" >/proc/net/rpc/auth.unix.ip/channel
+echo "weft /srv $never $flags 65534 65534 0" >/proc/net/rpc/nfsd.export/channel
+echo "weft 1 \\x00000000 $never /srv" >/proc/net/rpc/nfsd.fh/channel
+echo "rdma 20049" >/proc/fs/nfsd/portlist
+echo 2 >/proc/fs/nfsd/threads
+echo Y >/proc/fs/nfsd/v4_end_grace"""
+NFS_MOUNT = "mount -i -t nfs4 -o vers=4.1,proto=rdma,port=20049,addr=%s,clientaddr=%s %s:/ /mnt"
 NVME_CONNECT = "transport=rdma,traddr=%s,trsvcid=4420,nqn=weft,nr_io_queues=1,queue_size=16"
 
 
@@ -204,6 +219,21 @@ class QpAgent(unittest.TestCase):
         self.assertEqual({(row["pairing"], row["device"]) for row in rows}, {("cm", "rxe0")}, self.logs())
         self.assertGreaterEqual(sum(row["bytes"] for row in rows), 1 << 20, rows)
         b.check("echo 1 >/sys/class/nvme/nvme0/delete_controller")
+        live.wait_for("their end", lambda: {row["qps"] for row in self.lab.show("qp_agents")} == {0})
+        self.assertNotIn("open", {row["state"] for row in self.rows()})
+
+    def test_queue_pairs_of_nfs_are_seen_too(self):
+        a, b = self.guests
+        a.check(NFS_SERVER % b.address(4))
+        b.check("mkdir -p /mnt; " + NFS_MOUNT % (a.address(4), b.address(4), a.address(4)))
+        live.wait_for("both ends", lambda: [row["qps"] for row in self.lab.show("qp_agents")] == [1, 1])
+        sums = [each.check(f"md5sum <{path}").split()[0] for each, path in ((a, "/srv/file"), (b, "/mnt/file"))]
+        self.assertEqual(*sums)
+        rows = [row for row in self.rows() if row["state"] == "open"]
+        self.assertEqual(len(rows), 2, rows)
+        self.assertEqual({(row["pairing"], row["device"]) for row in rows}, {("cm", "rxe0")}, self.logs())
+        self.assertGreaterEqual(sum(row["bytes"] for row in rows), 1 << 20, rows)
+        b.check("umount /mnt")
         live.wait_for("their end", lambda: {row["qps"] for row in self.lab.show("qp_agents")} == {0})
         self.assertNotIn("open", {row["state"] for row in self.rows()})
 
