@@ -14,6 +14,8 @@ the edge switches and ACKs in the data class, the same for every scheme; `publis
 trp's other mode; `own` and `own_pace` have the stages' defaults on the fabric of `published`; `own_pace_harder`,
 `own_pace_departure` and `own_pace_halves` slow down more; other names that begin with `published_` are `published` with
 one thing otherwise (OTHERWISE)."""
+import math
+
 import metric
 import runs
 
@@ -90,8 +92,15 @@ for name, (_, changed) in OTHERWISE.items():
     STAGES["published_" + name] = {
         **STAGES["published"], **{key: value if key == "loop_ecn" else joined(STAGES["published"][key], value)
                                   for key, value in changed.items() if key != "sets"}}
-HONEST = ["nic.ack_dscp=3", "switch.unlimited=[]",
-          "switch.buffers=[{switch: esw0, buffer_mb: 233}, {switch: esw1, buffer_mb: 233}]"]
+
+
+def honest(distance_ns):
+    """What --set gets, for data centres so far apart: at the edge switches 32 MB that all ports share, and headroom of
+    201 MB for 500 us."""
+    buffer_mb = 32 + math.ceil(201 * distance_ns / runs.WAN_NS)
+    return ["nic.ack_dscp=3", "switch.unlimited=[]",
+            f"switch.buffers=[{{switch: esw0, buffer_mb: {buffer_mb}}}, {{switch: esw1, buffer_mb: {buffer_mb}}}]"]
+
 
 # Annulus: a ToR answers marks of packets that leave its rack, as the authors' stand-in does (branch
 # ns3-debug-Annulus, switch-node.cc:384-398: no interval, Not-ECT) and with the interval of a receiver.
@@ -207,7 +216,7 @@ def pipelines(options, scheme):
 def sets_of(variant):
     settings, _, scheme = variant.partition("-")
     published = settings.startswith(("published", "own"))
-    sets = [s for one in runs.FABRIC.values() for s in one[0]] if published else list(HONEST)
+    sets = [s for one in runs.FABRIC.values() for s in one[0]] if published else honest(runs.WAN_NS)
     sets += SENDERS.get(scheme, [])
     sets += OTHERWISE.get(settings.removeprefix("published_"), ("", {}))[1].get("sets", [])
     if scheme in STAGES_OF["trp"] and published:

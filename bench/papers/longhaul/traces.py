@@ -76,6 +76,18 @@ EVERY = ("fig3-long", "fig3-short", "fig10-destination", "fig22-none", "fig22-al
 VARIANTS |= {f"{name}-every": (f"{VARIANTS[name][0]}, a CNP for every mark", *VARIANTS[name][1:]) for name in EVERY}
 
 
+def honest_stages(recovery):
+    return {**themis.STAGES["honest"], "trp": f"{themis.STAGES['honest']['trp']}, recovery: {recovery}"}
+
+
+# The same flows with the one setting for all schemes (`honest` of themis.py).
+HONEST = {"fig3-long": None, "fig3-short": None, "fig10-source": themis.STAGES["honest"],
+          "fig10-destination": honest_stages("aligned"),
+          **{f"fig22-{recovery}": honest_stages(recovery) for recovery in ("none", "aligned", "direct")}}
+VARIANTS |= {f"{name}-honest": (f"{VARIANTS[name][0]}, honest", *VARIANTS[name][1:3], stages, VARIANTS[name][4])
+             for name, stages in HONEST.items()}
+
+
 def experiment(scenario, distance_ns):
     """dcqcn_30.yaml with another topology and other flows."""
     with open(os.path.join(runs.HERE, "dcqcn_30.yaml"), encoding="utf-8") as text:
@@ -90,8 +102,10 @@ def experiment(scenario, distance_ns):
     return made
 
 
-def sets_of(stages):
-    sets = [s for one in runs.FABRIC.values() for s in one[0]]
+def sets_of(name):
+    _, _, distance, stages, _ = VARIANTS[name]
+    honest = name.endswith("-honest")
+    sets = themis.honest(distance) if honest else [s for one in runs.FABRIC.values() for s in one[0]]
     if stages is None:
         return sets
     return sets + ["mbufs=2000000", "switch.pipelines=[" + ", ".join(
@@ -133,11 +147,11 @@ def rises_of(changes):
 
 
 def measure(program, name):
-    _, scenario, distance, stages, _ = VARIANTS[name]
+    _, scenario, distance, _, _ = VARIANTS[name]
     with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8") as text:
         yaml.safe_dump(experiment(scenario, distance), text, sort_keys=False)
         text.flush()
-        sets = sets_of(stages) + [f"rates_every_us={1 if scenario == RECOVERY else 0.1}"]
+        sets = sets_of(name) + [f"rates_every_us={1 if scenario == RECOVERY else 0.1}"]
         if name.endswith("-every"):
             sets.append("nic.cc.cnp_interval_us=0")
         result = runs.result_of(program, text.name, 1, sets)
@@ -201,7 +215,8 @@ def recovery_table(found):
               "ours / theirs.", "", "| run | flow | first cut | rises |", "|---|---|---|---|"]
     for name, (words, scenario, _, _, _) in VARIANTS.items():
         for a, b in BETWEEN if scenario == RECOVERY and name in found else []:
-            ours, theirs = found[name]["rates"][f"{a} {b}"], RATES.get(name.removesuffix("-every"), {}).get((a, b))
+            ours = found[name]["rates"][f"{a} {b}"]
+            theirs = RATES.get(name.removesuffix("-every").removesuffix("-honest"), {}).get((a, b))
             cut, rises = f"{ours['cut_us']:.1f}", " ".join(f"{at:.2f}" for at in ours["rises_ms"][:3])
             if theirs:
                 cut, rises = f"{cut} / {theirs[0]:.1f}", f"{rises} / {' '.join(f'{at:.2f}' for at in theirs[1])}"
