@@ -46,7 +46,7 @@ ln -s $subsystem $port/subsystems/weft"""
 # A file of 1 MiB in a file system that NFS offers by RDMA. The kernel asks who may have it through these channels, and
 # is told before it asks, so that no mountd is needed. %s: the client's address.
 NFS_SERVER = """set -e
-mkdir /srv
+mkdir -p /srv /var/lib/nfs/v4recovery
 mount -t tmpfs none /srv
 dd if=/dev/urandom of=/srv/file bs=64k count=16
 mount -t nfsd nfsd /proc/fs/nfsd
@@ -54,6 +54,7 @@ never=2147483647 flags=$((0x2 | 0x10 | 0x400 | 0x2000)) # insecure, async, no_su
 echo "nfsd %s $never weft" >/proc/net/rpc/auth.unix.ip/channel
 echo "weft /srv $never $flags 65534 65534 0" >/proc/net/rpc/nfsd.export/channel
 echo "weft 1 \\x00000000 $never /srv" >/proc/net/rpc/nfsd.fh/channel
+echo "-2 -3" >/proc/fs/nfsd/versions # those want a port mapper
 echo "rdma 20049" >/proc/fs/nfsd/portlist
 echo 2 >/proc/fs/nfsd/threads
 echo Y >/proc/fs/nfsd/v4_end_grace"""
