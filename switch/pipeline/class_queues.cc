@@ -228,8 +228,7 @@ std::uint32_t ClassQueues::admit_all(rte_mbuf* const* packets, std::uint32_t cou
       continue;
     }
     Admission verdict = buffer.admit<kShared>(groups[group], state_[queue], m->pkt_len);
-    // What a burst brought meanwhile may have taken its room: then the group is beyond its limits by so much.
-    if (pm.had_room && (verdict == Admission::group_limit || verdict == Admission::headroom_full)) [[unlikely]] {
+    if (QosContext::keeps_room(m, verdict)) [[unlikely]] {
       buffer.charge(groups[group], state_[queue], m->pkt_len);
       verdict = Admission::admitted;
     }

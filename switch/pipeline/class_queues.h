@@ -75,10 +75,16 @@ struct QosContext {
     const PortIndex in = std::min(meta(m).in_port, static_cast<PortIndex>(buffer.port_count()));
     return static_cast<std::uint16_t>(in * qos::kClasses + qos::PacketClass{meta(m).queue_class}.group());
   }
-  /// Charges a packet to its group. One that had room keeps it: see PacketRoute::had_room.
+  /// A packet that its group refuses keeps the room that it had: see PacketRoute::had_room. What its burst brought
+  /// meanwhile may have taken that room: then the group is beyond its limits by so much.
+  [[nodiscard]] static bool keeps_room(const rte_mbuf* m, qos::Admission verdict) noexcept {
+    const bool refused = verdict == qos::Admission::group_limit || verdict == qos::Admission::headroom_full;
+    return refused && meta(m).had_room;
+  }
+  /// Charges a packet to its group.
   [[nodiscard]] qos::Admission admit_to_group(const rte_mbuf* m, qos::SharedBuffer::Group& group) const noexcept {
     const qos::Admission verdict = buffer.admit_to_group(group, m->pkt_len);
-    if (verdict == qos::Admission::admitted || !meta(m).had_room) return verdict;
+    if (!keeps_room(m, verdict)) return verdict;
     buffer.charge(group, m->pkt_len);
     return qos::Admission::admitted;
   }

@@ -208,6 +208,17 @@ class QpAgent(unittest.TestCase):
         self.assertEqual(known, CONNECTIONS, self.logs())
         self.assertLessEqual(late, (1 - KNOWN_IN_TIME) * CONNECTIONS, self.logs())
 
+    def assert_open_by_cm(self, directions):
+        """That many are open, agents have told of all of them, and a mebibyte has passed."""
+        rows = [row for row in self.rows() if row["state"] == "open"]
+        self.assertEqual(len(rows), directions, rows)
+        self.assertEqual({(row["pairing"], row["device"]) for row in rows}, {("cm", "rxe0")}, self.logs())
+        self.assertGreaterEqual(sum(row["bytes"] for row in rows), 1 << 20, rows)
+
+    def assert_they_end(self):
+        live.wait_for("their end", lambda: {row["qps"] for row in self.lab.show("qp_agents")} == {0})
+        self.assertNotIn("open", {row["state"] for row in self.rows()})
+
     def test_queue_pairs_of_nvme_over_fabrics_are_seen_too(self):
         a, b = self.guests
         a.check(NVME_TARGET % a.address(4))
@@ -215,13 +226,9 @@ class QpAgent(unittest.TestCase):
         live.wait_for("an admin queue and one for data", lambda: [row["qps"] for row in self.lab.show("qp_agents")] ==
                       [2, 2])
         b.check("dd if=/dev/nvme0n1 of=/dev/null bs=64k count=16")
-        rows = [row for row in self.rows() if row["state"] == "open"]
-        self.assertEqual(len(rows), 4, rows)
-        self.assertEqual({(row["pairing"], row["device"]) for row in rows}, {("cm", "rxe0")}, self.logs())
-        self.assertGreaterEqual(sum(row["bytes"] for row in rows), 1 << 20, rows)
+        self.assert_open_by_cm(4)
         b.check("echo 1 >/sys/class/nvme/nvme0/delete_controller")
-        live.wait_for("their end", lambda: {row["qps"] for row in self.lab.show("qp_agents")} == {0})
-        self.assertNotIn("open", {row["state"] for row in self.rows()})
+        self.assert_they_end()
 
     def test_queue_pairs_of_nfs_are_seen_too(self):
         a, b = self.guests
@@ -230,13 +237,9 @@ class QpAgent(unittest.TestCase):
         live.wait_for("both ends", lambda: [row["qps"] for row in self.lab.show("qp_agents")] == [1, 1])
         sums = [each.check(f"md5sum <{path}").split()[0] for each, path in ((a, "/srv/file"), (b, "/mnt/file"))]
         self.assertEqual(*sums)
-        rows = [row for row in self.rows() if row["state"] == "open"]
-        self.assertEqual(len(rows), 2, rows)
-        self.assertEqual({(row["pairing"], row["device"]) for row in rows}, {("cm", "rxe0")}, self.logs())
-        self.assertGreaterEqual(sum(row["bytes"] for row in rows), 1 << 20, rows)
+        self.assert_open_by_cm(2)
         b.check("umount /mnt")
-        live.wait_for("their end", lambda: {row["qps"] for row in self.lab.show("qp_agents")} == {0})
-        self.assertNotIn("open", {row["state"] for row in self.rows()})
+        self.assert_they_end()
 
     def test_connections_by_cm_are_cms(self):
         a, b = self.guests

@@ -23,10 +23,6 @@ qos::Settings room_for_400() {
   return s;
 }
 
-std::uint64_t charged(const qos::SharedBuffer::Group& group) {
-  return group.bytes.value() + group.headroom.value();
-}
-
 void expect_nothing_lost(const Rig& rig) {
   for (const DropReason reason : {DropReason::buffer_ingress, DropReason::buffer_egress, DropReason::headroom_full}) {
     EXPECT_EQ(rig.dropped(reason), 0u);

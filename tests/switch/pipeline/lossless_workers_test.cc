@@ -218,15 +218,13 @@ TEST_P(LosslessWorkers, AnIngressOwnerThatStandsStillLosesOnlyWhatItsDeviceHasNo
 TEST_P(LosslessWorkers, WhatWaitsBetweenWorkersIsInThePacketMemory) {
   Workers w(GetParam(), 4, small_pool(4, GetParam()));
   const qos::SharedBuffer& buffer = *w.state->buffer();
-  const auto held = [&] {
-    return buffer.group(1, kLossless).bytes.value() + buffer.group(1, kLossless).headroom.value();
-  };
+  const auto& group = buffer.group(1, kLossless);
   for (unsigned i = 0; i < 16; ++i) w.arrive(1, flows(1)[i], 10);
-  EXPECT_EQ(held(), 160 * kFrameBytes) << "in rings to the owners of flows and of port 0";
+  EXPECT_EQ(charged(group), 160 * kFrameBytes) << "in rings to the owners of flows and of port 0";
   EXPECT_EQ(w.in_rings(), 160u);
   w.run_until_quiet();
   w.advance_to(w.now + 10'000'000);
-  EXPECT_EQ(held(), 0u);
+  EXPECT_EQ(charged(group), 0u);
   EXPECT_EQ(w.delivered, 160u);
 }
 
@@ -278,14 +276,14 @@ TEST(LosslessWorkersFrames, ABurstOfOthersGetsInAsFarAsItsQueueHasRoom) {
   Workers w(2, 4, settings);
   const auto& group = w.state->buffer()->group(1, kLossless);
   for (unsigned i = 0; i < 16; ++i) w.arrive(1, flows(1)[i], 4);
-  EXPECT_EQ(group.bytes.value() + group.headroom.value(), 64 * kFrameBytes);
+  EXPECT_EQ(charged(group), 64 * kFrameBytes);
   w.step(0);
   EXPECT_EQ(w.dropped(DropReason::buffer_egress), 64 - kRoom);
   EXPECT_EQ(w.held(), kRoom);
-  EXPECT_LE(group.bytes.value() + group.headroom.value(), kRoom * kFrameBytes) << "those on the wire are in no queue";
+  EXPECT_LE(charged(group), kRoom * kFrameBytes) << "those on the wire are in no queue";
   w.advance_to(w.now + 1'000'000);
   EXPECT_EQ(w.delivered, kRoom);
-  EXPECT_EQ(group.bytes.value() + group.headroom.value(), 0u);
+  EXPECT_EQ(charged(group), 0u);
   EXPECT_EQ(w.imbalance(), "");
 }
 
@@ -340,13 +338,12 @@ TEST(LosslessWorkersFrames, WhatAStageHoldsPausesTheSenderWhoeverOwnsItsPort) {
   frame[5] = 1;
   const qos::SharedBuffer& buffer = *w.state->buffer();
   const auto& group = buffer.group(2, kLossless);
-  const auto charged = [&] { return group.bytes.value() + group.headroom.value(); };
   while (!buffer.xoff(group)) {
     ASSERT_EQ(w.woken(1, 0), 0u);
     rte_mbuf* m = rte_pktmbuf_alloc(w.pool());
     std::memcpy(rte_pktmbuf_append(m, static_cast<std::uint16_t>(frame.size())), frame.data(), frame.size());
     w.pipelines[1]->receive(w.now, 2, &m, 1);
-    ASSERT_EQ(charged(), holder.held.size() * kFrameBytes);
+    ASSERT_EQ(charged(group), holder.held.size() * kFrameBytes);
   }
   EXPECT_GE(w.woken(1, 0), 1u);
   w.step(0);
@@ -357,7 +354,7 @@ TEST(LosslessWorkersFrames, WhatAStageHoldsPausesTheSenderWhoeverOwnsItsPort) {
   w.pipelines[1]->change_stage(1, [](Stage&) {});
   w.advance_to(w.now + 50'000'000);
   EXPECT_EQ(w.data(1).size(), held);
-  EXPECT_EQ(charged(), 0u);
+  EXPECT_EQ(charged(group), 0u);
   EXPECT_EQ(buffer.shared_used(), 0u);
   EXPECT_EQ(w.sent[2].size(), 2u) << "XON";
 }

@@ -180,6 +180,11 @@ class Host {
   TimeNs paused_until_ = 0;
 };
 
+/// Bytes that a group has.
+inline std::uint64_t charged(const qos::SharedBuffer::Group& group) {
+  return group.bytes.value() + group.headroom.value();
+}
+
 /// A stage behind the forwarding one that lets packets of one port, on one worker, wait until it is told to let go: all
 /// for which there is room.
 struct Holder {
