@@ -38,6 +38,11 @@ FABRIC = {
 }
 
 
+def fabric():
+    """What --set gets for all of FABRIC."""
+    return [one for sets, _ in FABRIC.values() for one in sets]
+
+
 class Results:
     """One line of JSON a run, by `load variant seed`."""
 

@@ -216,7 +216,7 @@ def pipelines(options, scheme):
 def sets_of(variant):
     settings, _, scheme = variant.partition("-")
     published = settings.startswith(("published", "own"))
-    sets = [s for one in runs.FABRIC.values() for s in one[0]] if published else honest(runs.WAN_NS)
+    sets = runs.fabric() if published else honest(runs.WAN_NS)
     sets += SENDERS.get(scheme, [])
     sets += OTHERWISE.get(settings.removeprefix("published_"), ("", {}))[1].get("sets", [])
     if scheme in STAGES_OF["trp"] and published:

@@ -34,9 +34,12 @@ FLOWS = {"within": "within a data centre", "between": "between them"}
 PUBLISHED = themis.STAGES["published"]
 
 
-def with_recovery(recovery):
-    """Options of both stages, with a loop port that is as long as theirs near the destination."""
-    return {**PUBLISHED, "trp": f"{PUBLISHED['trp']}, loop_delay_ns: 1000, recovery: {recovery}"}
+def with_recovery(stages, recovery):
+    return {**stages, "trp": f"{stages['trp']}, recovery: {recovery}"}
+
+
+# With a loop port that is as long as theirs near the destination.
+LOOP = {**PUBLISHED, "trp": f"{PUBLISHED['trp']}, loop_delay_ns: 1000"}
 
 
 # Name: (words, scenario, distance in ns, options of the stages, published).
@@ -59,14 +62,17 @@ VARIANTS = {
         "between": (46.052, 50.581, [(54.052, 26.061), (58.052, 13.573), (66.052, 7.244)], 2.180, 78.052, 978.052,
                     51.090, 15.950)}),
     "fig10-destination": ("Figure 10b: THEMIS, near the destination, 600 us apart", DESTINATION, 600_000,
-                          with_recovery("aligned"), {
+                          with_recovery(LOOP, "aligned"), {
         "within": (653.690, 50.777, [(657.690, 26.073), (677.690, 14.292), (693.690, 8.198)], 0.815, 1609.690, 2509.690,
                    50.407, 18.410),
         "between": (1252.289, 50.777, [(1260.289, 26.455), (1272.289, 14.314), (1276.289, 7.818)], 0.1, 1336.289,
                     3256.289, 50.050, 18.116)}),
-    "fig22-none": ("Figure 22: no recovery", RECOVERY, 600_000, with_recovery("none"), (20.58, 4.521, 6.528, None)),
-    "fig22-aligned": ("Figure 22: aligned", RECOVERY, 600_000, with_recovery("aligned"), (4.513, 4.605, 4.594, 0)),
-    "fig22-direct": ("Figure 22: direct", RECOVERY, 600_000, with_recovery("direct"), (5.078, 6.690, 6.489, 855)),
+    "fig22-none": ("Figure 22: no recovery", RECOVERY, 600_000,
+                   with_recovery(LOOP, "none"), (20.58, 4.521, 6.528, None)),
+    "fig22-aligned": ("Figure 22: aligned", RECOVERY, 600_000,
+                   with_recovery(LOOP, "aligned"), (4.513, 4.605, 4.594, 0)),
+    "fig22-direct": ("Figure 22: direct", RECOVERY, 600_000,
+                   with_recovery(LOOP, "direct"), (5.078, 6.690, 6.489, 855)),
 }
 
 
@@ -76,14 +82,11 @@ EVERY = ("fig3-long", "fig3-short", "fig10-destination", "fig22-none", "fig22-al
 VARIANTS |= {f"{name}-every": (f"{VARIANTS[name][0]}, a CNP for every mark", *VARIANTS[name][1:]) for name in EVERY}
 
 
-def honest_stages(recovery):
-    return {**themis.STAGES["honest"], "trp": f"{themis.STAGES['honest']['trp']}, recovery: {recovery}"}
-
-
 # The same flows with the one setting for all schemes (`honest` of themis.py).
-HONEST = {"fig3-long": None, "fig3-short": None, "fig10-source": themis.STAGES["honest"],
-          "fig10-destination": honest_stages("aligned"),
-          **{f"fig22-{recovery}": honest_stages(recovery) for recovery in ("none", "aligned", "direct")}}
+OWN = themis.STAGES["honest"]
+HONEST = {"fig3-long": None, "fig3-short": None, "fig10-source": OWN,
+          "fig10-destination": with_recovery(OWN, "aligned"),
+          **{f"fig22-{recovery}": with_recovery(OWN, recovery) for recovery in ("none", "aligned", "direct")}}
 VARIANTS |= {f"{name}-honest": (f"{VARIANTS[name][0]}, honest", *VARIANTS[name][1:3], stages, VARIANTS[name][4])
              for name, stages in HONEST.items()}
 
@@ -104,8 +107,7 @@ def experiment(scenario, distance_ns):
 
 def sets_of(name):
     _, _, distance, stages, _ = VARIANTS[name]
-    honest = name.endswith("-honest")
-    sets = themis.honest(distance) if honest else [s for one in runs.FABRIC.values() for s in one[0]]
+    sets = themis.honest(distance) if name.endswith("-honest") else runs.fabric()
     if stages is None:
         return sets
     return sets + ["mbufs=2000000", "switch.pipelines=[" + ", ".join(
