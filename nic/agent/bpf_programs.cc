@@ -4,6 +4,7 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <sys/mman.h>
 
 #include <cerrno>
 #include <cstdarg>
@@ -44,6 +45,7 @@ BpfPrograms::BpfPrograms() {
 
 BpfPrograms::~BpfPrograms() {
   detach_to(0);
+  if (lost_ != nullptr) munmap(const_cast<std::uint64_t*>(lost_), sizeof *lost_);
   ring_buffer__free(ring_);
   bpf_object__close(object_);
 }
@@ -60,8 +62,12 @@ std::string BpfPrograms::load(std::span<const unsigned char> object, const std::
   const weft_pid_namespace own = own_pid_namespace();
   const int own_map = bpf_object__find_map_fd_by_name(object_, "own_namespace");
   if (bpf_map_update_elem(own_map, &first, &own, BPF_ANY) != 0) return why("cannot name the own PID namespace", errno);
-  lost_ = bpf_object__find_map_fd_by_name(object_, "lost");
-  ring_ = ring_buffer__new(bpf_object__find_map_fd_by_name(object_, "events"), on_event, this, nullptr);
+  void* const lost =
+      mmap(nullptr, sizeof *lost_, PROT_READ, MAP_SHARED, bpf_object__find_map_fd_by_name(object_, "lost"), 0);
+  if (lost == MAP_FAILED) return why("cannot map the count of lost events", errno);
+  lost_ = static_cast<const std::uint64_t*>(lost);
+  events_ = bpf_object__find_map_fd_by_name(object_, "events");
+  ring_ = ring_buffer__new(events_, on_event, this, nullptr);
   return ring_ == nullptr ? why("cannot read the ring of events", errno) : "";
 }
 
@@ -94,7 +100,7 @@ void BpfPrograms::detach_to(std::size_t links) {
 }
 
 int BpfPrograms::descriptor() const {
-  return ring_buffer__epoll_fd(ring_);
+  return events_;
 }
 
 int BpfPrograms::on_event(void* self, void* data, std::size_t bytes) {
@@ -113,9 +119,7 @@ void BpfPrograms::read(const QpEventSource::Sink& sink) {
 }
 
 std::uint64_t BpfPrograms::lost() const {
-  const std::uint32_t first = 0;
-  std::uint64_t count = 0;
-  return bpf_map_lookup_elem(lost_, &first, &count) == 0 ? count : 0;
+  return lost_ == nullptr ? 0 : __atomic_load_n(lost_, __ATOMIC_RELAXED);
 }
 
 }  // namespace weft::agent

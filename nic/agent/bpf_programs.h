@@ -46,7 +46,8 @@ class BpfPrograms {
 
   bpf_object* object_ = nullptr;
   ring_buffer* ring_ = nullptr;
-  int lost_ = -1;
+  int events_ = -1;                      // the ring's map
+  const std::uint64_t* lost_ = nullptr;  // the BPF programs count in it
   std::vector<bpf_link*> links_;
   const QpEventSource::Sink* sink_ = nullptr;
 };

@@ -24,7 +24,7 @@ namespace weft::agent {
 /// connection that uses an address so soon after it has changed is told with the one before.
 class GidReader {
  public:
-  static constexpr TimeNs kAge = 20'000'000;
+  static constexpr TimeNs kAge = 50'000'000;
 
   explicit GidReader(std::string sysfs) : sysfs_(std::move(sysfs)) {}
   [[nodiscard]] std::optional<wire::IpAddress> address(TimeNs now, const std::string& device, unsigned port,

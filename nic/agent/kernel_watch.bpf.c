@@ -61,10 +61,12 @@ static __always_inline void read_kernel_qp(struct weft_qp_event* e, struct ib_qp
 }
 
 static __always_inline int modified(struct ib_qp* qp, struct ib_qp_attr* attr, __u32 mask) {
+  const __u32 state = BPF_CORE_READ(attr, qp_state);
+  if (!matters(mask, state)) return 0;
   struct weft_qp_event* e = begin_event(WEFT_QP_MODIFY, mask);
   if (!e) return 0;
+  e->state = state;
   read_kernel_qp(e, qp);
-  e->state = BPF_CORE_READ(attr, qp_state);
   e->path_mtu = BPF_CORE_READ(attr, path_mtu);
   e->rq_psn = BPF_CORE_READ(attr, rq_psn);
   e->sq_psn = BPF_CORE_READ(attr, sq_psn);

@@ -34,10 +34,14 @@ SEC("uprobe")
 int verbs_modify_qp(struct pt_regs* regs) {
   const void* qp = (const void*)PT_REGS_PARM1(regs);
   const void* attr = (const void*)PT_REGS_PARM2(regs);
-  struct weft_qp_event* e = begin_event(WEFT_QP_MODIFY, (__u32)PT_REGS_PARM3(regs));
+  const __u32 mask = (__u32)PT_REGS_PARM3(regs);
+  __u32 state = 0;
+  long failed = read_user(&state, sizeof state, attr, WEFT_ATTR_STATE);
+  if (!failed && !matters(mask, state)) return 0;
+  struct weft_qp_event* e = begin_event(WEFT_QP_MODIFY, mask);
   if (!e) return 0;
+  e->state = state;
   read_qp(e, qp);
-  long failed = read_user(&e->state, sizeof e->state, attr, WEFT_ATTR_STATE);
   failed |= read_user(&e->path_mtu, sizeof e->path_mtu, attr, WEFT_ATTR_PATH_MTU);
   failed |= read_user(&e->rq_psn, sizeof e->rq_psn, attr, WEFT_ATTR_RQ_PSN);
   failed |= read_user(&e->sq_psn, sizeof e->sq_psn, attr, WEFT_ATTR_SQ_PSN);

@@ -14,9 +14,10 @@ struct {
   __uint(max_entries, 1 << 20);
 } events SEC(".maps");
 
-/* Events that found no room: the agent asks, and says how many. */
+/* Events that found no room: the agent maps it, and says how many. */
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(map_flags, BPF_F_MMAPABLE);
   __uint(max_entries, 1);
   __type(key, __u32);
   __type(value, __u64);
@@ -38,6 +39,12 @@ static __always_inline __u32 caller(void) {
   struct bpf_pidns_info found = {};
   if (bpf_get_ns_current_pid_tgid(own->device, own->inode, &found, sizeof found) != 0) return 0;
   return found.tgid;
+}
+
+/* Whether a call of modify begins a connection, completes it or ends it. Others do not wake the agent. */
+static __always_inline int matters(__u32 mask, __u32 state) {
+  if (!(mask & WEFT_MASK_STATE)) return 0;
+  return state == WEFT_STATE_RESET || state == WEFT_STATE_RTR || state == WEFT_STATE_RTS;
 }
 
 /* Zeroed but for kind, mask and who calls; 0 when there is no room. */

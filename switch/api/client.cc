@@ -17,6 +17,8 @@
 
 #include "switch/api/call_queue.h"
 #include "switch/api/channel.h"
+#include "switch/api/command_messages.h"
+#include "switch/api/command_stream.h"
 #include "switch/api/unix_socket.h"
 #include "switch/api/weft.grpc.pb.h"
 
@@ -61,24 +63,6 @@ void write_query(const capture::Query& from, v1::PacketQuery& to) {
     added->set_first(range.first);
     added->set_last(range.last);
   }
-}
-
-v1::StageCommandRequest message_of(const CommandRequest& request) {
-  v1::StageCommandRequest out;
-  out.set_switch_name(request.switch_name);
-  out.set_stage(request.stage);
-  out.set_verb(request.verb);
-  for (const auto& word : request.words) out.add_arguments(word);
-  return out;
-}
-
-CommandResult result_of(v1::StageCommandReply& reply) {
-  CommandResult result;
-  result.done = std::move(*reply.mutable_text());
-  for (const auto& row : reply.rows_json()) {
-    result.rows.push_back(nlohmann::ordered_json::parse(row, nullptr, false));
-  }
-  return result;
 }
 
 /// A command that does not block its caller: made again as long as the process has no thread for it, as call_until()
@@ -403,6 +387,11 @@ void Client::begin_command(const CommandRequest& request, CallQueue& queue, Comm
     done(impl->to_error(status), result);
   };
   begin(*impl_->stub, queue, {message_of(request), told, std::chrono::system_clock::now() + impl_->call_time});
+}
+
+std::unique_ptr<CommandStream> Client::open_stream() {
+  return std::make_unique<CommandStream>(
+      impl_->channel, [impl = impl_.get()](const grpc::Status& status) { return impl->to_error(status); });
 }
 
 }  // namespace weft::api

@@ -11,7 +11,7 @@
 
 #include "switch/api/backend.h"
 #include "switch/api/caller.h"
-#include "switch/api/weft.grpc.pb.h"
+#include "switch/api/command_streams.h"
 #include "switch/config/schema/suggest.h"
 
 namespace weft::api {
@@ -83,9 +83,15 @@ grpc::Status read_query(const v1::PacketQuery& from, capture::Query& to) {
   return grpc::Status::OK;
 }
 
-class Handler final : public v1::Control::Service {
+class ControlHandler final : public ControlService {
  public:
-  Handler(Backend& backend, Operators operators) : backend_(backend), operators_(std::move(operators)) {}
+  ControlHandler(Backend& backend, Operators operators)
+      : backend_(backend),
+        operators_(std::move(operators)),
+        streams_(*this, [this](const grpc::ServerContext& context, const v1::StageCommandRequest& request,
+                               v1::StageCommandReply& reply) { return command_of_agent(context, request, reply); }) {}
+
+  [[nodiscard]] AsyncCalls& streams() noexcept { return streams_; }
 
   grpc::Status About(grpc::ServerContext* context, const v1::AboutRequest*, v1::AboutReply* reply) override {
     return guarded(*context, [&] {
@@ -242,25 +248,38 @@ class Handler final : public v1::Control::Service {
       if (!may_run(caller, request->stage(), request->verb())) return forbidden(caller);
       // Each holds a thread of the service for as long as it takes: some must be left for others.
       const Place place(commands_, kMaxCommands);
-      if (!place) {
-        return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "too many commands run at the same time; try again");
-      }
-      if (request->arguments_size() > kMaxWords) {
-        return invalid("more than " + std::to_string(kMaxWords) + " arguments");
-      }
-      CommandResult result = backend_.run_command({request->stage(),
-                                                   request->verb(),
-                                                   {request->arguments().begin(), request->arguments().end()},
-                                                   request->switch_name(),
-                                                   caller.text()});
-      if (!result.error.empty()) return invalid(std::move(result.error));
-      for (const auto& row : result.rows) reply->add_rows_json(to_text(row));
-      reply->set_text(std::move(result.done));
-      return grpc::Status::OK;
+      if (place) return run(caller, *request, *reply);
+      return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "too many commands run at the same time; try again");
     });
   }
 
  private:
+  // Others may take long, and all streams would wait for them.
+  grpc::Status command_of_agent(const grpc::ServerContext& context, const v1::StageCommandRequest& request,
+                                v1::StageCommandReply& reply) {
+    const Caller caller = caller_of(context);
+    return answered([&] {
+      if (backend_.checks_peer(request.stage(), request.verb())) return run(caller, request, reply);
+      return invalid("a stream takes verbs for agents alone, and " + config::quote(request.verb()) + " of " +
+                     config::quote(request.stage()) + " is none");
+    });
+  }
+
+  grpc::Status run(const Caller& caller, const v1::StageCommandRequest& request, v1::StageCommandReply& reply) {
+    if (request.arguments_size() > kMaxWords) {
+      return invalid("more than " + std::to_string(kMaxWords) + " arguments");
+    }
+    CommandResult result = backend_.run_command({request.stage(),
+                                                 request.verb(),
+                                                 {request.arguments().begin(), request.arguments().end()},
+                                                 request.switch_name(),
+                                                 caller.text()});
+    if (!result.error.empty()) return invalid(std::move(result.error));
+    for (const auto& row : result.rows) reply.add_rows_json(to_text(row));
+    reply.set_text(std::move(result.done));
+    return grpc::Status::OK;
+  }
+
   // For those who may do everything.
   template <typename F>
   grpc::Status guarded(const grpc::ServerContext& context, F&& body) {
@@ -358,12 +377,15 @@ class Handler final : public v1::Control::Service {
   const Operators operators_;
   std::atomic<int> commands_{0};
   std::atomic<int> shows_{0};
+  CommandStreams streams_;
 };
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> make_handler(Backend& backend, Operators operators) {
-  return std::make_unique<Handler>(backend, std::move(operators));
+Handler make_handler(Backend& backend, Operators operators) {
+  auto service = std::make_unique<ControlHandler>(backend, std::move(operators));
+  AsyncCalls& streams = service->streams();
+  return {std::move(service), &streams};
 }
 
 }  // namespace weft::api

@@ -143,6 +143,7 @@ struct RpcServer::Impl {
   int port = 0;
   std::unique_ptr<grpc::Server> server;
   UnixListener listener;
+  AsyncCalls* async = nullptr;
 };
 
 RpcServer::RpcServer() = default;
@@ -155,7 +156,7 @@ std::uint16_t RpcServer::tcp_port() const noexcept {
 }
 
 std::optional<std::string> RpcServer::start(const std::string& path, const std::optional<TcpAccess>& tcp,
-                                            const RpcLimits& limits, grpc::Service& service) {
+                                            const RpcLimits& limits, grpc::Service& service, AsyncCalls* async) {
   stop();
   keep_grpc();
   ignore_lock_order();
@@ -171,11 +172,14 @@ std::optional<std::string> RpcServer::start(const std::string& path, const std::
   }
   set_limits(builder, limits);
   builder.RegisterService(&service);
+  auto queue = async == nullptr ? nullptr : builder.AddCompletionQueue();
   impl->server = builder.BuildAndStart();
   if (impl->server == nullptr) {
     return tcp ? "cannot listen on " + Impl::text_of(*tcp) + "; is the port in use, or the address not this machine's?"
                : "gRPC did not start to serve " + path;
   }
+  if (async != nullptr) async->begin(std::move(queue));
+  impl->async = async;
   if (!path.empty()) impl->serve();
   impl_ = std::move(impl);
   return std::nullopt;
@@ -185,6 +189,7 @@ void RpcServer::stop(std::chrono::milliseconds grace) {
   if (impl_ == nullptr) return;
   impl_->listener.stop(grace);
   impl_->server->Shutdown(std::chrono::system_clock::now() + grace);
+  if (impl_->async != nullptr) impl_->async->end();
   impl_.reset();
 }
 

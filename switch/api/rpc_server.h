@@ -14,8 +14,9 @@
 #include "switch/config/tls_files.h"
 
 namespace grpc {
+class ServerCompletionQueue;
 class Service;
-}
+}  // namespace grpc
 
 namespace weft::api {
 
@@ -31,6 +32,16 @@ struct RpcLimits {
   int threads = 8;                ///< calls that run at the same time
 };
 
+/// Calls of a service that hold no thread of the server while they wait.
+class AsyncCalls {
+ public:
+  virtual ~AsyncCalls() = default;
+  /// The server is up: from now on it hands over calls by `queue`.
+  virtual void begin(std::unique_ptr<grpc::ServerCompletionQueue> queue) = 0;
+  /// The server is down, and has ended the calls. Returns when nothing uses the queue any more.
+  virtual void end() = 0;
+};
+
 /// An idle server sleeps in the kernel; its threads inherit the CPU affinity and the scheduling policy of the thread
 /// that calls start().
 class RpcServer {
@@ -44,9 +55,12 @@ class RpcServer {
   /// stop(). The socket has mode 0600: who may open it may do everything. An absent parent directory is made (0755);
   /// the socket of a process that died is replaced; one that answers, and a file that is no socket, stay and are
   /// errors. Returns the error as one sentence that names the path, or nothing when the service listens.
-  /// @param tcp  listens there too: TLS only, and only for clients whose certificate the authority has signed
+  /// @param tcp    listens there too: TLS only, and only for clients whose certificate the authority has signed
+  /// @param async  calls of `service` that are not made by threads of the server; nullptr: it has none. Must outlive
+  ///               stop(), too
   [[nodiscard]] std::optional<std::string> start(const std::string& path, const std::optional<TcpAccess>& tcp,
-                                                 const RpcLimits& limits, grpc::Service& service);
+                                                 const RpcLimits& limits, grpc::Service& service,
+                                                 AsyncCalls* async = nullptr);
   /// The TCP port that it listens on; 0 when on none.
   [[nodiscard]] std::uint16_t tcp_port() const noexcept;
 

@@ -2,8 +2,6 @@
 // Copyright The weft authors
 #include "switch/api/service.h"
 
-#include <grpcpp/impl/service_type.h>
-
 #include <utility>
 
 #include "switch/api/handler.h"
@@ -19,7 +17,7 @@ constexpr RpcLimits kLimits{.request_bytes = 64 * 1024, .threads = 8};
 struct Service::Impl {
   Impl(Backend& backend, const Operators& operators) : handler(make_handler(backend, operators)) {}
 
-  std::unique_ptr<grpc::Service> handler;
+  Handler handler;
   RpcServer server;
 };
 
@@ -36,7 +34,8 @@ std::optional<std::string> Service::start(const std::string& path, Backend& back
                                           const std::optional<api::TcpAccess>& tcp, const Operators& operators) {
   stop();
   auto impl = std::make_unique<Impl>(backend, operators);
-  if (auto problem = impl->server.start(path, tcp, kLimits, *impl->handler)) return problem;
+  if (auto problem = impl->server.start(path, tcp, kLimits, *impl->handler.service, impl->handler.streams))
+    return problem;
   impl_ = std::move(impl);
   return std::nullopt;
 }

@@ -34,7 +34,10 @@ namespace weft::agent {
 namespace {
 
 constexpr TimeNs kExitLook = kSecond;  // for processes that have ended
-constexpr TimeNs kGather = kMs;        // ends of connections are told together: each message costs as much as its call
+// Ends of connections are told together: each message costs as much as all that is in it.
+constexpr TimeNs kGather = 5 * kMs;
+// Programs go from RTR to RTS without a pause, and none sends in between.
+constexpr TimeNs kSettle = 200'000;
 constexpr const char* kLibrary = "/usr/lib/x86_64-linux-gnu/libibverbs.so.1";
 
 struct Options {
@@ -109,8 +112,10 @@ class Agent {
         list_([this](const std::string& device, unsigned port, unsigned index) {
           return gids_.address(monotonic_now(), device, port, index);
         }) {
-    const Reporter::Times times{
-        .heartbeat = from_seconds(options.heartbeat_s), .refresh = from_seconds(options.refresh_s), .gather = kGather};
+    const Reporter::Times times{.heartbeat = from_seconds(options.heartbeat_s),
+                                .refresh = from_seconds(options.refresh_s),
+                                .gather = kGather,
+                                .settle = kSettle};
     for (const bool tcp : {false, true}) {
       for (const std::string& each : tcp ? options.addresses : options.sockets) {
         SwitchPlace place = options.place;
@@ -167,12 +172,12 @@ class Agent {
   [[nodiscard]] bool attaches_later() const noexcept { return verbs_ != nullptr && options_.scan_s > 0; }
 
   void run(int stop) {
+    std::vector<pollfd> waits{{stop, POLLIN, 0}};
+    for (const auto& source : sources_) waits.push_back({source->descriptor(), POLLIN, 0});
     while (true) {
       const TimeNs now = monotonic_now();
       look_around(now);
       for (const auto& link : links_) link->run(monotonic_now());
-      std::vector<pollfd> waits{{stop, POLLIN, 0}};
-      for (const auto& source : sources_) waits.push_back({source->descriptor(), POLLIN, 0});
       const TimeNs next = deadline(), at = monotonic_now();
       // The kernel rounds up, so that it never wakes too early.
       const timespec wait{static_cast<time_t>((next > at ? next - at : 0) / kSecond),
@@ -210,7 +215,7 @@ class Agent {
   // Events, and what nothing tells of.
   void look_around(TimeNs now) {
     for (const auto& source : sources_) {
-      source->read([&](const weft_qp_event& event) { take(event); });
+      source->read([&](const weft_qp_event& event) { take(event, now); });
       if (source->lost() == lost_[source.get()]) continue;
       lost_[source.get()] = source->lost();
       spdlog::warn("{}: {} events were lost so far: their queue pairs are not known", source->name(), source->lost());
@@ -222,7 +227,7 @@ class Agent {
     }
   }
 
-  void take(const weft_qp_event& event) {
+  void take(const weft_qp_event& event, TimeNs now) {
     // Of one whose end nobody would see, nothing is told: its number would be there for ever.
     if (event.kernel == 0 && event.pid == 0) {
       if (elsewhere_++ == 0) {
@@ -234,29 +239,33 @@ class Agent {
       return;
     }
     if (event.kernel == 0 && !started_.contains(event.pid)) started_[event.pid] = start_of(event.pid);
-    tell(list_.on_event(event));
+    tell(list_.on_event(event), now);
   }
 
   // Processes that ended without destroying what they had.
-  void bury(TimeNs) {
+  void bury(TimeNs now) {
     const std::vector<std::uint32_t> alive = list_.processes();
     std::set<std::uint32_t> gone;
     for (const std::uint32_t pid : alive) {
       if (start_of(pid) != started_[pid] || !started_[pid]) gone.insert(pid);
     }
-    if (!gone.empty()) tell(list_.on_exit([&](std::uint32_t pid) { return gone.contains(pid); }));
+    if (!gone.empty()) tell(list_.on_exit([&](std::uint32_t pid) { return gone.contains(pid); }), now);
     std::erase_if(started_, [&](const auto& each) {
       return gone.contains(each.first) || !std::binary_search(alive.begin(), alive.end(), each.first);
     });
   }
 
-  void tell(const std::vector<Change>& changes) {
+  static void describe(const std::vector<Change>& changes) {
     for (const Change& change : changes) {
       spdlog::debug("{} {} qp {} of {} ({}): {} qp {}", change.up ? "up" : "down", change.qp.local.to_string(),
                     change.qp.qpn, change.qp.process, change.qp.device, change.qp.remote.to_string(),
                     change.qp.remote_qpn);
     }
-    for (const auto& link : links_) link->add(changes);
+  }
+
+  void tell(const std::vector<Change>& changes, TimeNs now) {
+    if (spdlog::should_log(spdlog::level::debug)) describe(changes);
+    for (const auto& link : links_) link->add(changes, now);
   }
 
   [[nodiscard]] TimeNs deadline() const {

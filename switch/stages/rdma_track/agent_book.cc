@@ -64,7 +64,7 @@ bool AgentBook::make_room(const Host& host, std::vector<AgentAction>& actions) {
   return true;
 }
 
-// A message whose answer was lost comes again, and changes nothing then.
+// The last message may come again, because its answer was lost or the workers were not told, and changes nothing more.
 bool AgentBook::in_turn(const Host& host, const AgentMessage& message) noexcept {
   if (message.begin) return true;
   if (host.session == 0 || message.session != host.session) return false;
@@ -78,6 +78,9 @@ AgentReply AgentBook::apply(const AgentMessage& message, std::vector<AgentAction
   Host& host = found->second;
   ++host.messages;
   AgentReply reply;
+  // Several are under way when a connection breaks: those before the last have done all that they do.
+  const bool done = message.session != 0 && message.session == host.session && message.sequence < host.sequence;
+  if (done) return reply;
   if (message.session == 0 || !in_turn(host, message)) {
     ++host.resyncs;
     reply.resync = true;

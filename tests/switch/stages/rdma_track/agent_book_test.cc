@@ -76,6 +76,11 @@ TEST_F(Book, AMessageThatComesTwiceChangesNothingMore) {
   (void)tell({.sequence = 1, .begin = true, .end = true});
   EXPECT_EQ(tell({.sequence = 2, .changes = {up(7)}}), "+7>100 ");
   EXPECT_EQ(tell({.sequence = 2, .changes = {up(7)}}), "+7>100 ") << "the table knows it, and does nothing";
+  (void)tell({.sequence = 3, .changes = {down(7)}});
+  EXPECT_EQ(tell({.sequence = 2, .changes = {up(7)}}), "") << "what came after it counts";
+  EXPECT_EQ(tell({.sequence = 1, .begin = true, .end = true, .changes = {up(7)}}), "");
+  EXPECT_EQ(tell({.sequence = 3, .changes = {down(7)}}), "");
+  EXPECT_EQ(tell({.sequence = 4, .changes = {up(8)}}), "+8>100 ") << "and it goes on";
   EXPECT_EQ(book.rows()[0].qps, 1u);
 }
 
