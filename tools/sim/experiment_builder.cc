@@ -147,7 +147,8 @@ void ExperimentBuilder::build_topology(Experiment& out) {
     if (count("k") % 2 != 0) {
       return error(t["k"].mark(), "k: expected an even number, found " + std::to_string(count("k")));
     }
-    out.topology = Topology::fat_tree(count("k"), *rates);
+    const std::uint32_t hosts = t.has("hosts_per_tor") ? count("hosts_per_tor") : count("k") / 2;
+    out.topology = Topology::fat_tree(count("k"), hosts, *rates);
   } else {
     build_explicit(t, *rates, out);
   }

@@ -43,7 +43,9 @@ Schema topology_schema() {
        Key::required_key("hosts_per_leaf", Schema::integer(1, 512), "Hosts of each leaf.")},
       rate_keys()));
   const Schema fat_tree = Schema::map(
-      with({Key::required_key("k", Schema::integer(2, 64), "Ports of each switch, an even number: k^3/4 hosts.")},
+      with({Key::required_key("k", Schema::integer(2, 64), "Ports of each switch, an even number: k^3/4 hosts."),
+            Key::optional_key("hosts_per_tor", Schema::integer(1, 512),
+                              "Hosts of each ToR, if not k/2; more of them share its k/2 uplinks.")},
            rate_keys()));
   const Schema own_rate = Schema::map({
       Key::required_key("a", Schema::name(), "One end: a switch."),

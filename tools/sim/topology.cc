@@ -72,14 +72,16 @@ Topology Topology::leaf_spine(std::uint32_t leaves, std::uint32_t spines, std::u
   return t;
 }
 
-Topology Topology::fat_tree(std::uint32_t k, const Rates& rates) {
+Topology Topology::fat_tree(std::uint32_t k, std::uint32_t hosts_per_tor, const Rates& rates) {
   assert(k % 2 == 0);
   const std::uint32_t half = k / 2;
   Topology t;
   for (std::uint32_t i = 0; i < k * half; ++i) t.add_switch("tor" + std::to_string(i), 0);
   for (std::uint32_t i = 0; i < k * half; ++i) t.add_switch("agg" + std::to_string(i), 1);
   for (std::uint32_t i = 0; i < half * half; ++i) t.add_switch("core" + std::to_string(i), 2);
-  for (std::uint32_t h = 0; h < k * half * half; ++h) t.add_host("host" + std::to_string(h), h / half, rates.host);
+  for (std::uint32_t h = 0; h < k * half * hosts_per_tor; ++h) {
+    t.add_host("host" + std::to_string(h), h / hosts_per_tor, rates.host);
+  }
   const std::uint32_t first_agg = k * half;
   const std::uint32_t first_core = 2 * k * half;
   for (std::uint32_t pod = 0; pod < k; ++pod) {

@@ -66,8 +66,9 @@ class Topology {
   /// Every leaf is connected to every spine.
   static Topology leaf_spine(std::uint32_t leaves, std::uint32_t spines, std::uint32_t hosts_per_leaf,
                              const Rates& rates);
-  /// k pods of k/2 ToRs and k/2 aggregation switches, (k/2)^2 cores, k/2 hosts per ToR. `k` is even.
-  static Topology fat_tree(std::uint32_t k, const Rates& rates);
+  /// k pods of k/2 ToRs and k/2 aggregation switches, and (k/2)^2 cores. `k` is even.
+  /// @param hosts_per_tor  k/2 of them use k ports of a ToR; more than that share what its k/2 uplinks have
+  static Topology fat_tree(std::uint32_t k, std::uint32_t hosts_per_tor, const Rates& rates);
 
   std::uint32_t add_switch(std::string name, unsigned tier);
   std::uint32_t add_host(std::string name, std::uint32_t tor, const Wire& wire);

@@ -98,7 +98,7 @@ TEST(FabricRoutes, ADeadLinkIsWithdrawnWhereverItWasTheLastStepAndComesBack) {
 }
 
 TEST(FabricRoutes, AboveADeadLinkOfAFatTreeTheCoresOfThatPlaneAreWithdrawn) {
-  const auto topology = Topology::fat_tree(4, {});
+  const auto topology = Topology::fat_tree(4, 2, {});
   FabricRoutes fabric(topology);
   const auto index = [&](const std::string& name) {
     for (std::uint32_t i = 0; i < topology.switches().size(); ++i) {
@@ -116,6 +116,15 @@ TEST(FabricRoutes, AboveADeadLinkOfAFatTreeTheCoresOfThatPlaneAreWithdrawn) {
     if (topology.switches()[agg0].ports[port].peer == tor0) fabric.set_link(agg0, port, false);
   }
   EXPECT_EQ(fabric.routes(tor4, route).at(0).via.size(), 1u) << "two tiers away, the plane of agg0 leads nowhere";
+}
+
+TEST(FabricRoutes, MoreHostsThanUplinksShareThemInAFatTree) {
+  const auto topology = Topology::fat_tree(4, 6, {});
+  ASSERT_EQ(topology.hosts().size(), 8u * 6);
+  EXPECT_EQ(topology.hosts()[5].tor, 0u);
+  EXPECT_EQ(topology.hosts()[6].tor, 1u);
+  EXPECT_EQ(topology.switches()[0].ports.size(), 6u + 2);
+  EXPECT_EQ(topology.next_hops(0, 7).size(), 2u);
 }
 
 }  // namespace
