@@ -120,6 +120,9 @@ constexpr std::array kConstants{
     CcConstant{kHpcc, "near_rtt_us", 0, kLongestUs, false,
                "T of ports whose records a switch on the way sends back (pnp); 0: such records are ignored",
                [](QpConfig& c, double v) { c.hpcc.near_rtt_ns = from_us(v); }},
+    CcConstant{kHpcc, "windowless", 0, 1, true,
+               "1: the rate alone bounds what is under way, as with HAS_WIN 0 in HPCC's simulator",
+               [](QpConfig& c, double v) { c.hpcc.windowless = v != 0; }},
 };
 
 std::string text_of(double value) {

@@ -194,6 +194,8 @@ struct HpccParameters {
   /// T of the ports in front of a switch that sends their records back (stage pnp): they set a rate of their own, and
   /// the lower one counts. 0: such records are ignored.
   Time near_rtt_ns = 0;
+  /// The rate alone bounds what is under way, as with HAS_WIN 0 in HPCC's simulator.
+  bool windowless = false;
 
   friend bool operator==(const HpccParameters&, const HpccParameters&) = default;
 };

@@ -115,7 +115,7 @@ double Hpcc::rate_bps(Time) const noexcept {
 }
 
 std::uint64_t Hpcc::window_packets() const noexcept {
-  if (base_ == 0 || packet_bytes_ == 0) return std::numeric_limits<std::uint64_t>::max();
+  if (base_ == 0 || packet_bytes_ == 0 || p_.windowless) return std::numeric_limits<std::uint64_t>::max();
   // A packet may leave while less than the window is under way.
   return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::ceil(window_ / packet_bytes_)));
 }

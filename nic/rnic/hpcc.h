@@ -40,7 +40,7 @@ class Hpcc {
 
   /// Bits per second: the line's rate until the first sample.
   [[nodiscard]] double rate_bps(Time) const noexcept;
-  /// Packets that may be under way, one at least; without bound until T is known.
+  /// Packets that may be under way, one at least; without bound until T is known, and without a window.
   [[nodiscard]] std::uint64_t window_packets() const noexcept;
   [[nodiscard]] double window_bytes() const noexcept { return window_; }
   [[nodiscard]] double utilisation() const noexcept { return u_; }

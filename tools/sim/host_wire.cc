@@ -13,7 +13,7 @@ namespace weft::sim {
 rte_mbuf* HostWire::make_packet(std::uint32_t bytes) noexcept {
   rte_mbuf* m = rte_pktmbuf_alloc(pool_);
   if (m == nullptr) {
-    std::fputs("weft-sim: all packet buffers are in use, more than was estimated; set mbufs\n", stderr);
+    std::fprintf(stderr, "weft-sim: all %u packet buffers are in use; set mbufs to more\n", pool_->size);
     std::_Exit(config::kExitCannotRun);
   }
   m->data_off = RTE_PKTMBUF_HEADROOM / 2;

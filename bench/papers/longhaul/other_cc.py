@@ -4,7 +4,7 @@
 """HPCC and TIMELY beside DCQCN, between data centres 500 us and 1 us apart (Figure 19 of the paper), and what PNP and
 TRP do for them (section VIII).
 
-Usage: other_cc.py [--weft-sim FILE] [--seeds N] [--loads 30 70] [--controls NAME...] [--distances long short honest]
+Usage: other_cc.py [--weft-sim FILE] [--seeds N] [--loads 30 70] [--controls NAME...] [--settings long short honest]
                    [--table]
   --table  runs nothing, writes other_cc.md of the results that are there
 
@@ -23,7 +23,12 @@ import runs
 import themis
 
 RESULTS = runs.Results("other_cc.json")
-DISTANCES = {"long": runs.WAN_NS, "short": 1_000, "honest": runs.WAN_NS}
+# How far the data centres are apart, a round trip without queues, and what else is set.
+SETTINGS = {
+    "long": (runs.WAN_NS, 1013, []),
+    "short": (1_000, 15, []),
+    "honest": (runs.WAN_NS, 1013, themis.honest(runs.WAN_NS)),
+}
 
 
 def esws(trp, pnp):
@@ -46,6 +51,14 @@ CONTROLS = {
     "dcqcn": ("DCQCN", []),
     "hpcc": ("HPCC", [HPCC]),
     "hpcc0": ("HPCC, maxStage 0", ["nic.cc={kind: hpcc, max_stage: 0}"]),
+    "hpcc_t": ("HPCC, maxStage 0, T of the longest way",
+               ["nic.cc={kind: hpcc, max_stage: 0, base_rtt_us: RTT}", "mbufs=3000000"]),
+    "hpcc_low": ("HPCC, ACKs in the data class", [HPCC, "nic.ack_dscp=3"]),
+    "hpcc_rate": ("HPCC, no window", ["nic.cc={kind: hpcc, windowless: 1}", "mbufs=3000000"]),
+    "hpcc_rate_t": ("HPCC, no window, maxStage 0, T of the longest way",
+                    ["nic.cc={kind: hpcc, windowless: 1, max_stage: 0, base_rtt_us: RTT}", "mbufs=3000000"]),
+    "hpcc_fabric": ("HPCC, switches and wires of the authors", [HPCC, *runs.fabric(), "mbufs=3000000"]),
+    "dcqcn_fabric": ("DCQCN, the same", [*runs.fabric(), "mbufs=3000000"]),
     "pnp": ("HPCC, PNP", [HPCC_NEAR, *esws(None, HPCC_PNP)]),
     "trp": ("HPCC, TRP", [HPCC, *esws(HPCC_TRP, None)]),
     "both": ("HPCC, PNP and TRP", [HPCC_NEAR, *esws(HPCC_TRP, HPCC_PNP)]),
@@ -56,11 +69,11 @@ CONTROLS = {
 }
 
 
-def run(program, load, control, distance, seed):
-    result = runs.result_of(program, f"dcqcn_{load}.yaml", seed,
-                            [runs.links_of(load, DISTANCES[distance]), *CONTROLS[control][1],
-                             *(themis.honest(runs.WAN_NS) if distance == "honest" else [])])
-    figures = metric.of_result(result, DISTANCES[distance])
+def run(program, load, control, setting, seed):
+    wan_ns, rtt_us, more = SETTINGS[setting]
+    options = [option.replace("RTT", str(rtt_us)) for option in CONTROLS[control][1]]
+    result = runs.result_of(program, f"dcqcn_{load}.yaml", seed, [runs.links_of(load, wan_ns), *options, *more])
+    figures = metric.of_result(result, wan_ns)
     figures["pfc_pauses"] = result["summary"]["pfc_pauses"]
     figures["cpu_s"] = round(result["summary"]["cpu_s"])
     for stage in ("pnp", "trp"):
@@ -69,8 +82,8 @@ def run(program, load, control, distance, seed):
     return figures
 
 
-def mean_of(load, control, distance, what):
-    seeds = RESULTS.of_variant(load, f"{control}-{distance}").values()
+def mean_of(load, control, setting, what):
+    seeds = RESULTS.of_variant(load, f"{control}-{setting}").values()
     return metric.mean([what(figures) for figures in seeds]) if seeds else None
 
 
@@ -86,15 +99,14 @@ def table():
     for load in runs.LOADS:
         for control, (label, _) in CONTROLS.items():
             def both(what, form="{:.2f}"):
-                return [cell(what, distance, form) for distance in ("long", "short")]
+                return [cell(what, setting, form) for setting in ("long", "short")]
 
-            def cell(what, distance, form="{:.2f}"):
-                one = mean_of(load, control, distance, what)
+            def cell(what, setting, form="{:.2f}"):
+                one = mean_of(load, control, setting, what)
                 return "-" if one is None else form.format(one)
             if not RESULTS.of_variant(load, f"{control}-long"):
                 continue
-            means = [mean_of(load, control, distance, lambda f: f["within"]["mean"])
-                     for distance in ("long", "short")]
+            means = [mean_of(load, control, setting, lambda f: f["within"]["mean"]) for setting in ("long", "short")]
             cells = [f"{load} %", label, *both(lambda f: f["within"]["mean"]),
                      "-" if means[1] is None else f"{means[0] / means[1] - 1:+.0%}",
                      *both(lambda f: f["within"]["p99"]), *both(lambda f: f["between"]["mean"]),
@@ -113,17 +125,17 @@ def main():
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--loads", type=int, nargs="+", default=list(runs.LOADS), choices=runs.LOADS)
     parser.add_argument("--controls", nargs="+", default=list(CONTROLS), choices=CONTROLS)
-    parser.add_argument("--distances", nargs="+", default=list(DISTANCES), choices=DISTANCES)
+    parser.add_argument("--settings", nargs="+", default=list(SETTINGS), choices=SETTINGS)
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     if not options.table:
         for seed in range(1, options.seeds + 1):
             for load in options.loads:
                 for control in options.controls:
-                    for distance in options.distances:
-                        key = f"{load} {control}-{distance} {seed}"
+                    for setting in options.settings:
+                        key = f"{load} {control}-{setting} {seed}"
                         if key not in RESULTS.load():
-                            RESULTS.add(key, run(options.weft_sim, load, control, distance, seed))
+                            RESULTS.add(key, run(options.weft_sim, load, control, setting, seed))
                             print(key, RESULTS.load()[key]["within"], flush=True)
     table()
 

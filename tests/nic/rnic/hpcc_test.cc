@@ -65,6 +65,19 @@ TEST(Hpcc, AFullPortBringsTheWindowDownByEta) {
   EXPECT_EQ(way.unit.cuts(), 1u);
 }
 
+TEST(Hpcc, WithoutAWindowTheRateIsTheSame) {
+  HpccParameters p = parameters();
+  Way with(p);
+  p.windowless = true;
+  Way without(p);
+  for (Way* way : {&with, &without}) {
+    for (int i = 0; i < 3; ++i) way->tell(1000, 1);
+  }
+  EXPECT_LT(with.unit.window_packets(), 128u);
+  EXPECT_EQ(without.unit.window_packets(), std::numeric_limits<std::uint64_t>::max());
+  EXPECT_EQ(without.unit.rate_bps(0), with.unit.rate_bps(0));
+}
+
 TEST(Hpcc, WhatWaitsCountsAsUtilisation) {
   Way way;
   way.tell(0.5, 0, 100, false);  // the same slot: no sample
