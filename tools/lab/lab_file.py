@@ -29,7 +29,7 @@ CONSTANTS = {
                "min_mbps", "above_base", "near_echo"),
     "swift": ("base_target_us", "ai", "beta", "max_mdf", "fs_range_us", "fs_min_cwnd", "fs_max_cwnd", "min_cwnd",
               "reset_after", "near_target_us"),
-    "hpcc": ("eta", "max_stage", "base_rtt_us", "r_ai_mbps", "min_mbps", "near_rtt_us"),
+    "hpcc": ("eta", "max_stage", "base_rtt_us", "r_ai_mbps", "min_mbps", "near_rtt_us", "windowless"),
 }
 MTUS = ("256", "512", "1024", "2048", "4096")
 MAX_HOSTS = 32

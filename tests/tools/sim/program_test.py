@@ -237,7 +237,7 @@ class Ends(SimTest):
     def test_packet_buffers_that_run_out_are_an_error(self):
         result = self.run_small("--set", "mbufs=2")
         self.assertEqual((result.returncode, result.stdout), (CANNOT_RUN, ""))
-        self.assertIn("weft-sim: all packet buffers are in use", result.stderr)
+        self.assertIn("weft-sim: all 2 packet buffers are in use; set mbufs to more", result.stderr)
 
 
 if __name__ == "__main__":
