@@ -160,6 +160,8 @@ std::optional<std::string> RpcServer::start(const std::string& path, const std::
   stop();
   keep_grpc();
   ignore_lock_order();
+  // Threads of the server log until it stops. What is made before a static server is destroyed after it.
+  static_cast<void>(spdlog::default_logger());
   gpr_set_log_function(log_line_of_grpc);
   google::protobuf::SetLogHandler(log_protobuf_at_debug);
   auto impl = std::make_unique<Impl>();
