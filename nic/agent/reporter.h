@@ -56,6 +56,8 @@ class Reporter {
   [[nodiscard]] TimeNs deadline() const noexcept;
   /// Messages that were given and not answered.
   [[nodiscard]] std::size_t under_way() const noexcept { return given_; }
+  /// The oldest of them, to which the next answer is.
+  [[nodiscard]] const Message& oldest() const noexcept { return sent_.front(); }
   /// As many as may be, and there is more to tell at that time: only an answer helps.
   [[nodiscard]] bool is_blocked(TimeNs now) const noexcept { return given_ == kMostUnderWay && due() <= now; }
 
@@ -77,10 +79,10 @@ class Reporter {
   struct Kinds {
     std::size_t whole = 0;   ///< connections with all that is to be known of them, which are told at once
     std::size_t halves = 0;  ///< those without their first PSN
+    std::size_t ends = 0;
     [[nodiscard]] std::size_t& of(const Change& change) noexcept {
       return !change.up ? ends : change.qp.sq_psn ? whole : halves;
     }
-    std::size_t ends = 0;
   };
 
   [[nodiscard]] Message make(TimeNs now);

@@ -180,7 +180,8 @@ class QpAgent(unittest.TestCase):
         self.expect("the connection", HERE, THERE, 18, pairing="agent")
         self.assertIsNone(self.row("10.77.9.2", THERE, 31))
         self.assertIn(self.lab.show("qp_agents")[0]["refused"], (1, 2), "to RTR and to RTS, told in one most likely")
-        lab.wait_for("the agent to say so", lambda: "addresses that are not this host's there" in lab.read(self.log))
+        lab.wait_for("the agent to say so", lambda: "changes: addresses that are not this host's there" in
+                     lab.read(self.log))
 
     def test_another_copy_of_the_library_is_found(self):
         self.lab.start(self.switches)

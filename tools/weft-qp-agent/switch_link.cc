@@ -129,8 +129,8 @@ std::string SwitchLink::understand(TimeNs now, const api::CommandResult& result)
     expected = expected || row.value("expected", false);
     resync = resync || row.value("resync", false);
     if (const auto refused = row.value("refused", std::uint64_t{0}); refused != 0) {
-      spdlog::warn("{} did not accept {} changes: addresses that are not this host's there, or no room", name(),
-                   refused);
+      spdlog::warn("{} did not accept {} of {} changes: addresses that are not this host's there, or no room", name(),
+                   refused, reporter_.oldest().changes.size());
     }
   }
   if (!expected) {
